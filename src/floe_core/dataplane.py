@@ -79,14 +79,16 @@ class ReadRequest:
 
     Attributes:
         table: ``namespace.table``.
-        columns: Columns to read; None for all.
+        columns: Columns to read; None for all. The dotted name of a struct's field reads it as a column of the field's
+            name.
         row_filter: Rows to read: a filter bound to the table's schema (``RowPredicate`` of ``floe_iceberg``), which the
             engine translates, or a predicate in the engine's SQL.
         where: An additional condition from the user, in the engine's SQL.
         snapshot_id: Snapshot to read.
         as_of: Time to read at, with a time zone.
         ref: Branch or tag to read.
-        start_snapshot_id: Read only rows appended after this snapshot, up to ``snapshot_id`` or the current one.
+        start_snapshot_id: Read only rows appended after this snapshot, up to ``snapshot_id`` or the current one; not
+            with ``as_of`` or ``ref``.
         limit: Maximum number of rows.
     """
 
@@ -359,7 +361,11 @@ class DataPlane(Protocol):
         ...
 
     def read_arrow(self, request: ReadRequest) -> Any:  # noqa: ANN401 - a pyarrow.Table, which floe_core does not import
-        """Read rows as an Arrow table."""
+        """Read rows as an Arrow table.
+
+        Raises:
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+        """
         ...
 
     def rewrite_data_files(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time
@@ -104,19 +105,67 @@ def test_a_row_filter_passes_the_same_rows_in_sql_as_in_process(data_plane, wide
 
 
 def test_rows_of_every_type_come_back_as_they_were(data_plane, wide):
-    # DuckDB has no binary type of a fixed length.
-    names = tuple(name for name in ROWS.column_names if name != "code")
-    rows = data_plane.frame(ReadRequest("lake.wide", columns=names))
+    rows = data_plane.frame(ReadRequest("lake.wide"))
     data_plane.write(WriteRequest("lake.wide", WriteKind.OVERWRITE, rows))
     # As text: NaN is not equal to itself.
-    read = data_plane.read_arrow(ReadRequest("lake.wide", columns=names))
-    assert str(read.to_pylist()) == str(ROWS.select(names).to_pylist())
+    read = data_plane.read_arrow(ReadRequest("lake.wide"))
+    assert str(read.to_pylist()) == str(ROWS.to_pylist())
 
 
 def test_names_that_differ_only_in_case_are_refused(data_plane, manager, catalog):
     catalog.create_table("lake.cases", pa.schema([("id", pa.int64()), ("ID", pa.int64())]))
     with pytest.raises(CapabilityError, match="case"):
         data_plane.frame(ReadRequest("lake.cases"))
+
+
+def test_names_of_a_relation_that_differ_only_in_case_are_refused(data_plane):
+    with pytest.raises(InvalidDataError, match="a, A"):
+        data_plane.arrow_schema(data_plane.session.sql("select 1 as a, 2 as A"))
+
+
+def test_uuids_stay_uuids_in_a_query(data_plane, wide):
+    rows = data_plane.frame(ReadRequest("lake.wide"))
+    found = data_plane.query({"t": rows}, lambda names: f"select key from {names['t']}")
+    assert data_plane.arrow_schema(found).field("key").type == pa.uuid()
+
+
+class TestTypesOfDuckDB:
+    @pytest.mark.parametrize(
+        ("value", "kind"),
+        [
+            ("1::HUGEINT", pa.decimal128(38)),
+            ("[2::UHUGEINT]", pa.list_(pa.decimal128(38))),
+            ("[3::HUGEINT]::HUGEINT[1]", pa.list_(pa.decimal128(38), 1)),
+            ("{'a \"b': map {'k': 4::HUGEINT}}", pa.struct({'a "b': pa.map_(pa.string(), pa.decimal128(38))})),
+            ("'a'::ENUM('a', 'b')", pa.dictionary(pa.uint8(), pa.string())),
+        ],
+    )
+    def test_the_widest_numbers_become_decimals(self, data_plane, value, kind):
+        rows = data_plane.session.sql(f"select {value} as x, 'y' as \"odd name\", null as n")
+        schema = data_plane.arrow_schema(rows)
+        assert schema.names == ["x", "odd name", "n"]
+        assert schema.field("x").type == kind
+
+    @pytest.mark.parametrize("number", [f"{2**128 - 1}::UHUGEINT", f"{2**127 - 1}::HUGEINT"])
+    def test_numbers_that_do_not_fit_write_nothing(self, data_plane, manager, number):
+        table = manager.create_table("lake.numbers", pa.schema({"x": pa.decimal128(38)}))
+        rows = data_plane.session.sql(f"select {number} as x")
+        with pytest.raises(EngineError, match=r"DECIMAL\(38,0\)"):
+            manager.append(table, rows)
+        assert manager.load_table(table).current_snapshot() is None
+
+    @pytest.mark.parametrize("value", ["'12:00+02'::TIMETZ", "['01'::BIT]", "{'a': 1::BIGNUM}", "1::VARIANT"])
+    def test_types_that_iceberg_does_not_have_are_refused(self, data_plane, value):
+        with pytest.raises(InvalidDataError, match="Column 'x' has type"):
+            data_plane.arrow_schema(data_plane.session.sql(f"select {value} as x"))
+
+    @pytest.mark.parametrize("value", ["'infinity'::DATE", "'-infinity'::TIMESTAMP", "'infinity'::TIMESTAMPTZ"])
+    def test_infinite_dates_are_refused(self, data_plane, manager, value):
+        rows = data_plane.session.sql(f"select {value} as x")
+        table = manager.create_table("lake.dates", data_plane.arrow_schema(rows))
+        with pytest.raises(InvalidDataError, match="infinite"):
+            manager.append(table, rows)
+        manager.append(table, data_plane.session.sql(f"select null::{value.partition('::')[2]} as x"))
 
 
 class TestWrites:
@@ -206,6 +255,18 @@ class TestWrites:
         with pytest.raises(InvalidDataError) as caught:
             data_plane.write(WriteRequest("lake.strict", WriteKind.APPEND, rows))
         assert caught.value.nulls
+
+
+def test_tables_of_format_version_3_are_read_and_not_written(catalog, manager, wide, tmp_path):
+    metadata = json.loads(wide.metadata.model_dump_json())
+    snapshots = [snapshot | {"first-row-id": 0, "added-rows": 4} for snapshot in metadata["snapshots"]]
+    metadata |= {"format-version": 3, "next-row-id": 4, "snapshots": snapshots, "location": f"file://{tmp_path}/third"}
+    (tmp_path / "third/metadata").mkdir(parents=True)
+    (tmp_path / "third/metadata/00000-a.metadata.json").write_text(json.dumps(metadata))
+    catalog.register_table("lake.third", f"file://{tmp_path}/third/metadata/00000-a.metadata.json")
+    assert manager.frame("lake.third").project("id").fetchall() == [(1,), (2,), (3,), (None,)]
+    with pytest.raises(CapabilityError, match=r"format version 3, which DuckDB cannot write.*spark"):
+        manager.append("lake.third", manager.frame("lake.third"))
 
 
 def test_maintenance_names_the_engine_that_does_it(data_plane, wide):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dagster import PartitionsDefinition
+    from sqlglot.optimizer.scope import Scope
 
     from floe_dagster.engine import ProjectEngine
 
@@ -96,7 +97,16 @@ def parse_query(model: SqlModel, *, dialect: str, default_namespace: str = "publ
         table = _table(model, node, default_namespace, dialect)
         tables[table] = None
         found.append(_renamed(node, table, dialect))
-    found += [_unqualified(column) for scope in scopes for column in scope.columns if column.args.get("db")]
+    # A column of a subquery belongs to the inner scope, which comes first; the outer one lists it again.
+    columns = {
+        id(column): (column, scope)
+        for scope in reversed(scopes)
+        for column in (*scope.columns, *scope.stars)
+        if isinstance(column, exp.Column)
+    }
+    found += [
+        _unqualified(column) for column, scope in columns.values() if _names_table(column, scope, default_namespace)
+    ]
     return Query(tuple(tables), model.text, tuple(dict.fromkeys(found)))
 
 
@@ -137,9 +147,26 @@ def _renamed(node: exp.Table, table: str, dialect: str) -> _Replacement:
     return _Replacement(_first(node).meta["start"], node.this.meta["end"] + 1, table, before, f"{after}{alias}")
 
 
+def _names_table(column: exp.Column, scope: Scope, default_namespace: str) -> bool:
+    """Whether a column begins with ``namespace.table``, and not with an alias as in ``alias.struct.field``."""
+    if not column.args.get("db"):
+        return False
+    namespace, table = (part.name.casefold() for part in column.parts[:2])
+    around: Scope | None = scope
+    while around is not None:
+        if namespace in map(str.casefold, around.sources):
+            return False
+        for source in around.sources.values():
+            if isinstance(source, exp.Table) and not source.alias and source.name.casefold() == table:
+                return (source.db or default_namespace).casefold() == namespace
+        around = around.parent
+    return False
+
+
 def _unqualified(column: exp.Column) -> _Replacement:
     """Remove the namespace from ``namespace.table.column``: in the query, the table has an unqualified name."""
-    return _Replacement(column.args["db"].meta["start"], column.args["table"].meta["start"], None)
+    namespace, table = column.parts[:2]
+    return _Replacement(namespace.meta["start"], table.meta["start"], None)
 
 
 def load_sql_models(

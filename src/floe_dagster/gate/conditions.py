@@ -83,7 +83,9 @@ def parse_condition(text: str, dialect: str) -> Condition:
     if foreign := [one.name for one in inner.find_all(exp.Anonymous) if one.name.lower() in _FOREIGN]:
         msg = f"'{text}' calls {foreign[0]}, which runs code outside of SQL. This is not allowed in conditions."
         raise ConfigurationError(msg)
-    found = dict.fromkeys(column.parts[0].name for column in inner.find_all(exp.Column) if not _is_unit(column))
+    found = dict.fromkeys(
+        column.parts[0].name for column in inner.find_all(exp.Column) if not (_is_unit(column) or _is_element(column))
+    )
     return Condition(text, tuple(found))
 
 
@@ -108,6 +110,16 @@ def _is_unit(column: exp.Column) -> bool:
     return (
         len(column.parts) == 1 and column.name.lower() in _UNITS and isinstance(column.parent, exp.Func | exp.Anonymous)
     )
+
+
+def _is_element(column: exp.Column) -> bool:
+    """Whether a name is the element of a list comprehension, such as x in [x + 1 for x in items]."""
+    around = column.find_ancestor(exp.Comprehension)
+    while around is not None:
+        if around.expression.name == column.parts[0].name:
+            return True
+        around = around.find_ancestor(exp.Comprehension)
+    return False
 
 
 def _syntax_error(text: str, err: SqlglotError) -> ConfigurationError:

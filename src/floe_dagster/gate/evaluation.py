@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, Figure, ReadRequest
 from floe_core.errors import InvalidScanError
@@ -278,6 +279,8 @@ class _Evaluation:
 
 _FAMILIES = (("int", "long", "decimal"), ("float", "double"), ("string",), ("date",), ("boolean",), ("uuid",))
 _TIMES = (("timestamp", "timestamp_ns"), ("timestamptz", "timestamptz_ns"), ("binary", "fixed"))
+_MOST_DIGITS = 38
+_DIGITS: dict[type[IcebergType], int] = {IntegerType: 10, LongType: 20}
 
 
 def _require_comparable(check: TableCheck, mine: tuple[str, Schema], other: tuple[str, str, Schema]) -> None:
@@ -285,6 +288,17 @@ def _require_comparable(check: TableCheck, mine: tuple[str, Schema], other: tupl
     (name, schema), (other_name, column, others) = mine, other
     kinds = [str(schema.find_type(name)), str(others.find_type(column))]
     stems = [kind.partition("(")[0].partition("[")[0] for kind in kinds]
-    if not any(set(stems) <= set(family) for family in (*_FAMILIES, *_TIMES)):
+    alike = any(set(stems) <= set(family) for family in (*_FAMILIES, *_TIMES))
+    digits = [_digits(schema.find_type(name)), _digits(others.find_type(column))]
+    # An engine rounds both numbers to a decimal that can hold either.
+    rounded = max(whole for whole, _ in digits) + max(scale for _, scale in digits) > _MOST_DIGITS
+    if not alike or rounded:
         msg = f"The check '{check.name}' compares {name} ({kinds[0]}) with {other_name} ({kinds[1]})."
-        raise InvalidScanError(msg, hint="Compare columns of the same type.")
+        raise InvalidScanError(msg, hint="Compare columns of the same type, or add a column of that type.")
+
+
+def _digits(kind: IcebergType) -> tuple[int, int]:
+    """Return the digits of a number before and after its decimal point; zeros for other types and floats."""
+    if isinstance(kind, DecimalType):
+        return kind.precision - kind.scale, kind.scale
+    return _DIGITS.get(type(kind), 0), 0

@@ -17,6 +17,7 @@ from floe_dagster.assets.upsert_keys import DeclaredKeys, missing_keys, require_
 from floe_dagster.io.frames import plane_of
 from floe_iceberg.commit.protocol import describe, find_operation
 from floe_iceberg.formats.arrow_types import normalized, to_arrow
+from floe_iceberg.formats.partitioning import column_path
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.integrity import find_table
 from floe_iceberg.read.scan import plain_arrow_schema
@@ -29,7 +30,7 @@ from floe_iceberg.table.schema import declared_schema, iceberg_schema, is_writab
 from floe_iceberg.write.operations import WriteSettings, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dagster import PartitionsDefinition
     from pyiceberg.table import Table
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from floe_dagster.assets.settings import AssetSettings
     from floe_iceberg.commit.protocol import Outcome
     from floe_iceberg.manager import IcebergTableManager
+    from floe_iceberg.read.filters.binding import Column
+    from floe_iceberg.read.predicates import RowPredicate
 
 _OUTSIDE = "floe: row outside the partition"
 _SHOWN_KEYS = 3
@@ -334,20 +337,23 @@ class _Write:
 
     def _within(self, rows: RowSelection, table: Table) -> Any:  # noqa: ANN401 - a frame
         """Return data whose rows are all in the replaced partitions; a rerun would add other rows a second time."""
-        data, output, names = self._data, self._output, self._names()
-        if rows.column.split(".")[0] not in names:
-            msg = f"The data of asset '{output.asset}' does not contain its partition column '{rows.column}'."
-            raise InvalidDataError(msg, hint=f"Columns of the data: {', '.join(names)}.", table=output.table)
+        data, output, names, predicate = self._data, self._output, self._names(), rows.on(table)
+        schema = None if self._plane is not None else data.schema
+        for column in predicate.columns:
+            name = ".".join(column.path)
+            if column.path[0] not in names or (schema is not None and column_path(schema, name) is None):
+                msg = f"The data of asset '{output.asset}' does not contain its partition column '{name}'."
+                raise InvalidDataError(msg, hint=f"Columns of the data: {', '.join(names)}.", table=output.table)
         if self._plane is not None:
             # The engine checks each row during the write, so the frame is not computed twice.
-            return self._plane.guard_rows(data, rows.on(table), column=rows.column, message=_OUTSIDE)
-        if not _comparable(data.schema, table, rows.column):
+            return self._plane.guard_rows(data, predicate, column=rows.column, message=_OUTSIDE)
+        if not all(_comparable(data.schema, column) for column in predicate.columns):
             # The write reports the mismatch.
             return data
-        predicate = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
+        passes = _passing(rows, predicate, table)
         if isinstance(data, pa.RecordBatchReader):
-            return pa.RecordBatchReader.from_batches(data.schema, _guarded(data, predicate, output))
-        _require_all(data, predicate, output)
+            return pa.RecordBatchReader.from_batches(data.schema, _guarded(data, passes, output))
+        _require_all(data, passes, output)
         return data
 
     def _mark(self, mode: WriteMode, replaced: RowSelection | None) -> dict[str, str]:
@@ -372,22 +378,34 @@ def _arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     return normalized(frame) if isinstance(frame, pa.Table) else frame
 
 
-def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
+def _comparable(data: pa.Schema, column: Column) -> bool:
     try:
-        data_type = iceberg_schema(pa.schema([data.field(column)])).find_field(column).field_type
-    except (InvalidDataError, KeyError):
+        schema = iceberg_schema(pa.schema([data.field(column.path[0])]))
+        data_type = schema.find_field(".".join(column.path)).field_type
+    except InvalidDataError:
         return False
-    return is_writable_to(data_type, table.schema().find_field(column).field_type)
+    return is_writable_to(data_type, column.type)
 
 
-def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialization) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+def _passing(rows: RowSelection, predicate: RowPredicate, table: Table) -> Callable[[pa.Table], Any]:
+    """Return what data is filtered by: an expression, whatever the data, or a mask for each table of it."""
+    # PyIceberg's expression accepts narrower types than the table's, but does not reach into structs.
+    if any(column.is_nested for column in predicate.columns):
+        return predicate.passing
+    expression = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
+    return lambda _data: expression
+
+
+def _guarded(
+    reader: pa.RecordBatchReader, passes: Callable[[pa.Table], Any], output: Materialization
+) -> Iterator[pa.RecordBatch]:
     for batch in reader:
-        _require_all(normalized(pa.Table.from_batches([batch])), predicate, output)
+        _require_all(normalized(pa.Table.from_batches([batch])), passes, output)
         yield batch
 
 
-def _require_all(data: pa.Table, predicate: Any, output: Materialization) -> None:  # noqa: ANN401 - a PyArrow expression
-    outside = data.num_rows - data.filter(predicate).num_rows
+def _require_all(data: pa.Table, passes: Callable[[pa.Table], Any], output: Materialization) -> None:
+    outside = data.num_rows - data.filter(passes(data)).num_rows
     if outside:
         raise _outside(output, outside)
 

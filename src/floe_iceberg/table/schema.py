@@ -168,6 +168,9 @@ def is_writable_to(data: IcebergType, table: IcebergType) -> bool:
     if isinstance(data, DecimalType) and isinstance(table, DecimalType):
         # The table has at least as many digits on both sides of the decimal point; values are rescaled on write.
         return table.scale >= data.scale and table.precision - table.scale >= data.precision - data.scale
+    if isinstance(data, BinaryType) and isinstance(table, FixedType):
+        # Engines without a binary type of a fixed length give binary; the write requires the length of each value.
+        return True
     return data == FixedType(16) and isinstance(table, UUIDType)
 
 

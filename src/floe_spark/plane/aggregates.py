@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import Aggregate, ColumnPath
 
+# Larger whole numbers are not written out as decimals, which have no more than 38 digits.
+_EXACT_FLOATS = 2**53
+
 
 @contextmanager
 def user_errors_translated(table: str) -> Iterator[None]:
@@ -35,7 +39,7 @@ def user_errors_translated(table: str) -> Iterator[None]:
     except Exception as err:
         if reason := sql_error_reason(err):
             raise InvalidScanError(reason, table=table) from err
-        with translated(table):
+        with translated(table, action="query"):
             raise
 
 
@@ -137,7 +141,8 @@ def _scope(aggregate: Aggregate) -> list[str]:
 
 
 def _count(predicates: Sequence[str]) -> str:
-    return f"count_if({' and '.join(predicates) or 'true'})"
+    # Not as count_if: Spark pushes it down, and fails on its own rewrite of a number compared with one of another type.
+    return f"count(case when {' and '.join(predicates) or 'true'} then 1 end)"
 
 
 def _count_repeated(scope: Sequence[str], names: Sequence[str]) -> str:
@@ -159,7 +164,7 @@ def _newest(scope: Sequence[str], column: str, frame: DataFrame) -> str:
 def _json(columns: Mapping[ColumnPath, str]) -> str:
     """Return the SQL expression for a row's values as JSON, by column name."""
     parts = (part for path, sql in columns.items() for part in (text_literal(".".join(path)), sql))
-    return f"to_json(named_struct({', '.join(parts)}))"
+    return f"to_json(named_struct({', '.join(parts)}), map('ignoreNullFields', 'false'))"
 
 
 def _renamed(columns: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -169,6 +174,8 @@ def _renamed(columns: Sequence[str], names: Sequence[str]) -> list[str]:
 def _literal(value: Any) -> str:  # noqa: ANN401 - a scalar of the configuration
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"double('{value}')"
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else repr(value)
+        return str(int(value)) if value.is_integer() and abs(value) < _EXACT_FLOATS else repr(value)
     return str(value) if isinstance(value, int) else text_literal(value)

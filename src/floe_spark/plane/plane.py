@@ -272,9 +272,13 @@ class SparkDataPlane:
         return version_rows(self.session, self._catalog, request, columns)
 
     def read_arrow(self, request: ReadRequest) -> pa.Table:
-        """Read rows as an Arrow table."""
-        with translated(request.table):
-            return self.frame(request).toArrow()
+        """Read rows as an Arrow table.
+
+        Raises:
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+        """
+        with user_errors_translated(request.table):
+            return read_frame(self.session, self._catalog, request).toArrow()
 
     def rewrite_data_files(
         self,

@@ -8,7 +8,7 @@ from pyspark.sql import functions as sf
 
 from floe_core.errors import CapabilityError
 from floe_spark.plane.filters import condition_sql, filter_sql
-from floe_spark.plane.sql import quoted, table_name, timestamp_text
+from floe_spark.plane.sql import column_path, quoted_path, table_name, timestamp_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,8 @@ def read_frame(session: SparkSession, catalog: str, request: ReadRequest) -> Dat
     """Return a lazy frame over the requested version, rows and columns."""
     frame = filtered(version_frame(session, catalog, request), request)
     if request.columns is not None:
-        frame = frame.select(*(sf.col(_column(frame, name)) for name in request.columns))
+        paths = (column_path(frame.schema, name) or [name] for name in request.columns)
+        frame = frame.select(*(sf.col(quoted_path(path)) for path in paths))
     return frame if request.limit is None else frame.limit(request.limit)
 
 
@@ -60,8 +61,3 @@ def _increment(request: ReadRequest) -> dict[str, str]:
     if request.snapshot_id is not None:
         options["end-snapshot-id"] = str(request.snapshot_id)
     return options
-
-
-def _column(frame: DataFrame, name: str) -> str:
-    """Return the reference to a column: an exact name if there is one, or else a path into a struct."""
-    return quoted(name) if name in frame.columns else ".".join(quoted(part) for part in name.split("."))

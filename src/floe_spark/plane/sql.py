@@ -6,6 +6,8 @@ import hashlib
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from pyspark.sql.types import StructType
+
 from floe_core.errors import CapabilityError
 
 if TYPE_CHECKING:
@@ -28,6 +30,23 @@ def quoted(name: str) -> str:
 def quoted_path(path: Sequence[str]) -> str:
     """Quote the path of a column or nested field."""
     return ".".join(quoted(part) for part in path)
+
+
+def column_path(schema: StructType, name: str) -> list[str] | None:
+    """Split a column name into path parts; a dot that is part of a name does not separate."""
+    fields = {field.name: field.dataType for field in schema.fields}
+    parts = name.split(".")
+    for taken in range(len(parts), 0, -1):
+        head = ".".join(parts[:taken])
+        if head not in fields:
+            continue
+        if taken == len(parts):
+            return [head]
+        kind = fields[head]
+        rest = column_path(kind, ".".join(parts[taken:])) if isinstance(kind, StructType) else None
+        if rest is not None:
+            return [head, *rest]
+    return None
 
 
 def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, NullKeys, WriteKind, WriteRequest
 from floe_core.errors import CapabilityError, InvalidDataError
 from floe_iceberg.write.upsert import null_in_keys
 from floe_spark.plane.arrow_input import ArrowInput
 from floe_spark.plane.filters import filter_sql
-from floe_spark.plane.sql import quoted, table_name
+from floe_spark.plane.sql import column_path, quoted, quoted_path, table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrameWriterV2, SparkSession
@@ -174,12 +173,12 @@ class SparkWrite:
             raise
 
     def _upsert(self, source: DataFrame) -> None:
-        keys = {key: _column_path(source.schema, key) for key in self._request.keys}
+        keys = {key: column_path(source.schema, key) for key in self._request.keys}
         if not keys or not all(keys.values()):
             missing = ", ".join(key for key, path in keys.items() if not path) or "none given"
             msg = f"An upsert into '{self._request.table}' needs its key columns in the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
-        paths = {key: ".".join(quoted(part) for part in path or ()) for key, path in keys.items()}
+        paths = {key: quoted_path(path or ()) for key, path in keys.items()}
         rows = self._counted(source, paths)
         view = f"floe_{uuid.uuid4().hex}"
         source.createTempView(view)
@@ -240,20 +239,3 @@ class SparkWrite:
 
 def _unless_any(conditions: list[Column], value: Column) -> Column:
     return sf.when(~reduce(or_, conditions), value)
-
-
-def _column_path(schema: StructType, name: str) -> list[str] | None:
-    """Split a column name into path parts; a dot that is part of a name does not separate."""
-    fields = {field.name: field.dataType for field in schema.fields}
-    parts = name.split(".")
-    for taken in range(len(parts), 0, -1):
-        head = ".".join(parts[:taken])
-        if head not in fields:
-            continue
-        if taken == len(parts):
-            return [head]
-        kind = fields[head]
-        rest = _column_path(kind, ".".join(parts[taken:])) if isinstance(kind, StructType) else None
-        if rest is not None:
-            return [head, *rest]
-    return None

@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
     "floe_testing.plugins.catalog",
     "floe_testing.plugins.data_plane",
     "floe_testing.plugins.engine_tables",
+    "floe_testing.plugins.engine_values",
     "floe_testing.plugins.engines",
     "floe_testing.plugins.metadata",
     "floe_testing.plugins.storage",

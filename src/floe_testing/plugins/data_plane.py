@@ -23,6 +23,7 @@ from floe_testing.plugins.engine_tables import (
     named,
     predicate,
 )
+from floe_testing.plugins.engine_values import EngineValuesContract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class DataPlaneContract:
+class DataPlaneContract(EngineValuesContract):
     """Tests of an engine on the tables of a catalog.
 
     Override the fixtures ``data_plane`` with an open engine, and ``catalog`` with the connected PyIceberg catalog that
@@ -49,11 +50,6 @@ class DataPlaneContract:
         """Return the catalog that the engine uses."""
         msg = "override the fixture catalog"
         raise NotImplementedError(msg)
-
-    @staticmethod
-    def collected(frame: Any) -> pa.Table:
-        """Compute one of the engine's frames; override it if PyArrow cannot convert them."""
-        return pa.table(frame)
 
     @pytest.fixture
     def orders(self, catalog: Catalog) -> Table:

@@ -12,7 +12,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind, WriteRequest
-from floe_core.errors import CapabilityError, InvalidDataError, TableNotFoundError
+from floe_core.errors import CapabilityError, EngineError, InvalidDataError, TableNotFoundError
 from floe_iceberg import Engine, IcebergTableManager
 
 pytestmark = pytest.mark.spark
@@ -295,3 +295,15 @@ def test_a_stream_that_loses_a_race_is_written_whole_the_second_time(spark_table
     manager.upsert("races.streams", stream, keys=["id"], engine=Engine.SPARK)
     found = manager.scan("races.streams").to_pylist()
     assert sorted(tuple(row.values()) for row in found) == [(1, 10), (2, 20), (9, 9)]
+
+
+def test_binary_of_a_frame_goes_into_a_fixed_column_if_each_value_has_its_length(spark_tables):
+    manager = IcebergTableManager(spark_tables.catalog, compute=spark_tables.plane)
+    manager.create_namespace("ns")
+    manager.create_table("ns.codes", pa.schema([("id", pa.int64()), ("code", pa.binary(2))]))
+    manager.append("ns.codes", pa.table({"id": [1], "code": pa.array([b"ab"], pa.binary(2))}))
+    manager.upsert("ns.codes", manager.frame("ns.codes").selectExpr("id + 1 as id", "code"), keys=["id"])
+    assert [row["code"] for row in manager.scan("ns.codes").to_pylist()] == [b"ab", b"ab"]
+    with pytest.raises(EngineError, match="length"):
+        manager.append("ns.codes", spark_tables.plane.session.sql("select 3L as id, X'616263' as code"))
+    assert manager.scan("ns.codes").num_rows == 2

@@ -34,6 +34,19 @@ def test_the_columns_of_a_condition(text, columns):
 
 
 @pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("len([x.price for x in items if x.price > low]) > 0", ("items", "low")),
+        ("[[y for y in x] for x in items] = [y]", ("items", "y")),
+        ("len(list_filter(items, lambda x: x > low)) > 0", ("items", "low")),
+        ("{'a': id}.a > 1 and \"odd name\"[1] = place.city", ("id", "odd name", "place")),
+    ],
+)
+def test_the_columns_of_a_condition_for_duckdb(text, columns):
+    assert sorted(parse_condition(text, "duckdb").columns) == sorted(columns)
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("amount >=", "not valid SQL"),

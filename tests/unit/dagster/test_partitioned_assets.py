@@ -267,6 +267,46 @@ def test_data_without_its_partition_column_is_refused(materialize):
         materialize(events, partition_key="2024-01-02")
 
 
+@pytest.mark.parametrize("kind", ["arrow", "reader"])
+@pytest.mark.parametrize("column", ["place.region", "home.region", "region"])
+def test_rows_are_guarded_by_columns_of_any_name(column, kind, materialize, tables):
+    def rows(*regions):
+        structs = [{"region": region} for region in regions]
+        # The second name has a dot, and is not a field of a struct.
+        return pa.table({"region": regions, "place": structs, "home.region": regions, "n": range(len(regions))})
+
+    found = ["north", "north"]
+
+    @dg.asset(name="shops", partitions_def=REGIONS, metadata={"partition_column": column})
+    def shops():
+        table = rows(*found)
+        return table.to_reader() if kind == "reader" else table
+
+    for _ in range(2):
+        materialize(shops, partition_key="north")
+    assert tables.scan("public.shops").num_rows == 2
+    found[1] = "south"
+    with pytest.raises(InvalidDataError, match="1 row outside"):
+        materialize(shops, partition_key="north")
+    found[1] = None
+    with pytest.raises(InvalidDataError, match="1 row outside"):
+        materialize(shops, partition_key="north")
+    assert tables.scan("public.shops").num_rows == 2
+
+
+def test_data_whose_struct_lacks_the_partition_column_is_refused(materialize):
+    found = [{"region": "north"}]
+
+    @dg.asset(name="shops", partitions_def=REGIONS, metadata={"partition_column": "place.region"})
+    def shops() -> pa.Table:
+        return pa.table({"place": found})
+
+    materialize(shops, partition_key="north")
+    found[0] = {"city": "Oslo"}
+    with pytest.raises(InvalidDataError, match=r"lacks its partition column 'place\.region'"):
+        materialize(shops, partition_key="north")
+
+
 def test_the_partition_column_can_be_configured(materialize, tables):
     @dg.asset(partitions_def=DAILY)
     def orders(context: dg.AssetExecutionContext) -> pa.Table:

@@ -63,6 +63,39 @@ def test_a_table_goes_on_by_its_name():
     )
 
 
+def test_all_columns_of_a_table_can_be_named_with_its_namespace():
+    assert over("select silver.orders.* from silver.orders") == "select orders.* from `v` AS `orders`"
+
+
+@pytest.mark.parametrize("dialect", ["spark", "duckdb"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select o.place.city, p.place.city as other from silver.orders o join silver.people p on o.id = p.id",
+        "select o.place.city from silver.orders o where exists (select 1 from silver.people p where p.id = o.place.id)",
+        "select place.city.name from silver.people p",
+        "select o.a.b.c.d.e from silver.orders o",
+        "select silver.place.city from silver.orders silver",
+    ],
+)
+def test_fields_of_structs_keep_the_table_they_belong_to(text, dialect):
+    replaced = text.replace("silver.orders ", "@ ").replace("silver.people ", "@ ")
+    query = parse_query(model(text), dialect=dialect)
+    names = dict.fromkeys(query.tables, "v")
+    assert query.over(names).replace("`v`", "@").replace('"v"', "@") == replaced
+
+
+def test_fields_of_structs_can_be_named_with_namespace_and_table():
+    text = "select silver.orders.place.city, Silver.ORDERS.id, orders.place.city.name from silver.orders"
+    assert over(text) == "select orders.place.city, ORDERS.id, orders.place.city.name from `v` AS `orders`"
+
+
+def test_a_subquery_can_name_a_table_outside_of_it():
+    text = "select id from silver.orders where exists (select 1 from silver.people p where p.id = silver.orders.id)"
+    expected = "select id from `v` AS `orders` where exists (select 1 from `v` p where p.id = orders.id)"
+    assert over(text) == expected
+
+
 def test_a_table_that_is_read_twice_is_replaced_twice():
     assert over("select * from silver.a x join silver.a y on x.id = y.id") == (
         "select * from `v` x join `v` y on x.id = y.id"

@@ -60,6 +60,16 @@ def test_sixteen_bytes_are_a_uuid():
     assert fit(rows, schema)["u"].to_pylist() == [value]
 
 
+def test_binary_goes_into_a_fixed_column_if_each_value_has_its_length():
+    schema = iceberg_schema(pa.schema([("f", pa.binary(2)), ("p", pa.struct([("g", pa.binary(1))]))]))
+    rows = pa.table({"f": [b"ab", None], "p": [{"g": b"c"}, {"g": None}]})
+    assert compare(schema, rows.schema).mismatches == ()
+    assert fit(rows, schema).to_pylist() == rows.to_pylist()
+    for wrong in ({"f": [b"abc"]}, {"f": [b""]}, {"p": [{"g": b"cd"}]}):
+        with pytest.raises(InvalidDataError, match="widths must match"):
+            fit(pa.table(wrong), schema)
+
+
 def test_a_column_of_nulls_takes_the_tables_type():
     rows = pa.table({"id": pa.nulls(2), "p": pa.nulls(2)})
     assert compare(SCHEMA, rows.schema).changes == ()

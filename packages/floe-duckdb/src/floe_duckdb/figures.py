@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.dataplane import Aggregate, Figure, Measure
 
+from floe_duckdb.relations import is_float
 from floe_duckdb.sql import all_of, condition, quoted, scalar, text
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def figures(rows: DuckDBPyRelation, aggregates: Sequence[Aggregate]) -> dict[str
     """Compute figures in one pass over the rows."""
     if not aggregates:
         return {}
-    selected = ", ".join(part for aggregate in aggregates for part in _measured(aggregate))
+    selected = ", ".join(part for aggregate in aggregates for part in _measured(aggregate, rows))
     [found] = rows.aggregate(selected).fetchall()
     pairs = zip(found[::2], found[1::2], strict=True)
     return {one.name: Figure(value, example) for one, (value, example) in zip(aggregates, pairs, strict=True)}
@@ -43,7 +44,7 @@ def shown(columns: Sequence[ColumnPath], *, as_object: bool) -> str:
     return f"CAST(json_object({', '.join(parts)}) AS VARCHAR)"
 
 
-def _measured(aggregate: Aggregate) -> tuple[str, str]:
+def _measured(aggregate: Aggregate, of: DuckDBPyRelation) -> tuple[str, str]:
     """Return the SQL of the value and of its example."""
     rows, columns = scope(aggregate), aggregate.columns
     match aggregate.measure:
@@ -60,9 +61,9 @@ def _measured(aggregate: Aggregate) -> tuple[str, str]:
             bad = f"NOT {condition(aggregate.condition)}"
         case Measure.OTHER:
             listed = ", ".join(map(scalar, aggregate.values))
-            bad = f"{quoted(columns[0])} {f'NOT IN ({listed})' if listed else 'IS NOT NULL'}"
+            bad = f"{_exact(columns[0], of)} {f'NOT IN ({listed})' if listed else 'IS NOT NULL'}"
         case Measure.OUTSIDE:
-            bad = _outside(aggregate)
+            bad = _outside(aggregate, of)
     counted = f"FILTER ({_where([*rows, bad])})"
     as_object = aggregate.measure is Measure.VIOLATIONS
     # The smallest value, not the first string: 9 comes before 10.
@@ -70,8 +71,13 @@ def _measured(aggregate: Aggregate) -> tuple[str, str]:
     return f"count(*) {counted}", f"CAST(min({least}) {counted} AS VARCHAR)"
 
 
-def _outside(aggregate: Aggregate) -> str:
-    name, limits = quoted(aggregate.columns[0]), ((aggregate.low, "<"), (aggregate.high, ">"))
+def _exact(path: ColumnPath, of: DuckDBPyRelation) -> str:
+    """Return a column that is compared exactly: DuckDB rounds a number to a float before it compares the two."""
+    return f"{quoted(path)}::DOUBLE" if is_float(of, path) else quoted(path)
+
+
+def _outside(aggregate: Aggregate, of: DuckDBPyRelation) -> str:
+    name, limits = _exact(aggregate.columns[0], of), ((aggregate.low, "<"), (aggregate.high, ">"))
     return " OR ".join(f"{name} {sign} {scalar(limit)}" for limit, sign in limits if limit is not None) or "false"
 
 

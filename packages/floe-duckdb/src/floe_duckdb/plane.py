@@ -13,21 +13,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
 import duckdb
+import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from floe_core.dataplane import Figure, NullKeys
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.read.predicates import RowPredicate
+from floe_iceberg.formats.partitioning import column_path
 
 from floe_duckdb.figures import figures, known, scope, shown
-from floe_duckdb.relations import NO_COLUMN, arrow_table, judged, numbered, relation_of
-from floe_duckdb.sql import all_of, condition, quoted, reason, text
+from floe_duckdb.relations import (
+    NO_COLUMN,
+    arrow_table,
+    judged,
+    numbered,
+    relation,
+    relation_of,
+    same_but_for_case,
+    visible,
+)
+from floe_duckdb.sql import all_of, condition, predicate_of, quoted, reason, text
 from floe_duckdb.writes import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import pyarrow as pa
     from floe_core.dataplane import Aggregate, ColumnPath, ReadRequest, WriteRequest
     from pyiceberg.catalog import Catalog
 
@@ -93,7 +102,7 @@ class DuckDBPlane:
 
     def empty_frame(self) -> DuckDBPyRelation:
         """Return a relation without rows; its placeholder column is omitted from all results."""
-        return self.session.sql(f"SELECT NULL AS {NO_COLUMN} WHERE false")
+        return relation(self.session, pa.table({}))
 
     def arrow_schema(self, data: object) -> pa.Schema:
         """Return the Arrow schema of a relation."""
@@ -116,9 +125,9 @@ class DuckDBPlane:
         """Run a query over relations, and compute its rows immediately."""
         session, names = self.session, {table: f"floe_{uuid.uuid4().hex}" for table in frames}
         for table, frame in frames.items():
-            session.register(names[table], arrow_table(frame))
+            session.register(names[table], visible(arrow_table(frame)))
         try:
-            return session.from_arrow(session.sql(text(names)).to_arrow_table())
+            return relation(session, arrow_table(session.sql(text(names))))
         finally:
             for name in names.values():
                 session.unregister(name)
@@ -126,22 +135,30 @@ class DuckDBPlane:
     # Reads
 
     def read_arrow(self, request: ReadRequest) -> pa.Table:
-        """Read rows as an Arrow table."""
-        if request.where is None and not isinstance(request.row_filter, str):
+        """Read rows as an Arrow table.
+
+        Raises:
+            InvalidScanError: A condition of a user does not fit the table or its values.
+        """
+        if not _conditions(request) and not any("." in name for name in request.columns or ()):
             return self._scan(request, request.columns, request.limit)
-        return arrow_table(self.frame(request))
+        with judged(request.table):
+            return arrow_table(self.frame(request))
 
     def frame(self, request: ReadRequest) -> DuckDBPyRelation:
         """Return a relation over the current rows of the table."""
-        conditions = [given for given in (request.row_filter, request.where) if isinstance(given, str)]
-        if not conditions:
-            return self._over(self._scan(request, request.columns, request.limit), request.table)
+        conditions = _conditions(request)
         # A condition may use columns that were not requested.
-        rows = self._over(self._scan(request, None, None), request.table).filter(all_of(map(condition, conditions)))
-        if request.columns is not None:
-            paths = [[name] if name in rows.columns else name.split(".") for name in request.columns]
-            rows = rows.project(", ".join(quoted(path) for path in paths))
-        return rows if request.limit is None else rows.limit(request.limit)
+        columns, limit = (None, None) if conditions else (request.columns, request.limit)
+        found = self._scan(request, columns, limit)
+        rows = self._over(found, request.table)
+        if conditions:
+            rows = rows.filter(all_of(map(condition, conditions)))
+            rows = rows if request.limit is None else rows.limit(request.limit)
+        if not request.columns:
+            return rows
+        paths = (column_path(found.schema, name) or [name] for name in request.columns)
+        return rows.project(", ".join(map(quoted, paths)))
 
     def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
         """Compute figures by name in one pass over the rows of a read.
@@ -198,14 +215,20 @@ class DuckDBPlane:
         old, new = self._of(before, columns), self._of(after, columns)
         if keyed is not None:
             # Relations of different threads cannot be joined.
-            wanted = self.session.from_arrow(arrow_table(relation_of(keyed))).project(numbered(keys)).distinct()
-            same = " AND ".join(f"{quoted(['mine', *path])} IS NOT DISTINCT FROM k{n}" for n, path in enumerate(keys))
+            wanted = relation(self.session, arrow_table(relation_of(keyed))).project(numbered(keys)).distinct()
+            wanted = wanted.set_alias("theirs")
+            same = " AND ".join(
+                f"{quoted(['mine', *path])} IS NOT DISTINCT FROM theirs.k{n}" for n, path in enumerate(keys)
+            )
             old, new = (one.set_alias("mine").join(wanted, same, how="semi") for one in (old, new))
         return any(one.except_(other).limit(1).fetchall() for one, other in ((old, new), (new, old)))
 
     def _scan(self, request: ReadRequest, columns: Sequence[str] | None, limit: int | None) -> pa.Table:
-        row_filter = request.row_filter if isinstance(request.row_filter, RowPredicate) else None
+        row_filter = predicate_of(request.row_filter)
         if request.start_snapshot_id is not None:
+            if request.as_of is not None or request.ref is not None:
+                msg = f"An incremental read of '{request.table}' ends at a snapshot id, not at a time or ref."
+                raise CapabilityError(msg, hint="Pass the id of a snapshot instead.", table=request.table)
             appended = self._manager.incremental_scan(
                 request.table,
                 from_snapshot=request.start_snapshot_id,
@@ -225,10 +248,10 @@ class DuckDBPlane:
         )
 
     def _over(self, rows: pa.Table, table: str) -> DuckDBPyRelation:
-        if len({name.casefold() for name in rows.column_names}) < rows.num_columns:
+        if same_but_for_case(rows.column_names):
             msg = f"Table '{table}' has columns that differ only in case, which DuckDB cannot distinguish."
             raise CapabilityError(msg, hint="Rename one, or use engine='arrow'.", table=table)
-        return self.session.from_arrow(rows)
+        return relation(self.session, rows)
 
     def _of(self, request: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
         """Read columns; missing columns are null, also for the filters of the read."""
@@ -261,6 +284,10 @@ class DuckDBPlane:
     remove_ref = fast_forward = roll_back = set_ref
     set_properties = _left_to(_SPARK, "change properties of tables of format version 3")
     change_columns = _left_to(_SPARK, "change columns of tables of format version 3")
+
+
+def _conditions(request: ReadRequest) -> list[str]:
+    return [given for given in (request.row_filter, request.where) if isinstance(given, str)]
 
 
 def _opened(settings: Mapping[str, str]) -> DuckDBPyConnection:

@@ -6,6 +6,7 @@ treats NaN as the largest number, so ranges without an upper limit exclude it ex
 
 from __future__ import annotations
 
+import math
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,23 @@ def text(value: str) -> str:
 
 def scalar(value: float | str | bool) -> str:  # noqa: FBT001 - a value of floe.yaml
     """Return a literal that DuckDB casts to the type that it is compared with."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"'{value}'::DOUBLE"
     return text(value) if isinstance(value, str) else str(value).lower()
+
+
+def predicate_of(row_filter: object) -> RowPredicate | None:
+    """Return a row filter that is not SQL of a user, None without one.
+
+    Raises:
+        TypeError: It is no row filter.
+    """
+    if row_filter is None or isinstance(row_filter, str):
+        return None
+    if isinstance(row_filter, RowPredicate):
+        return row_filter
+    msg = f"{type(row_filter).__name__} is not a row filter"
+    raise TypeError(msg)
 
 
 def condition(row_filter: object) -> str:
@@ -62,9 +79,10 @@ def condition(row_filter: object) -> str:
 
     Raises:
         CapabilityError: DuckDB cannot compare the type of a column.
+        TypeError: It is no row filter.
     """
-    if isinstance(row_filter, RowPredicate):
-        return _bound(row_filter.bound)
+    if predicate := predicate_of(row_filter):
+        return _bound(predicate.bound)
     # The line break ends a trailing comment in the condition.
     return f"({row_filter}\n)"
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind
-from floe_core.errors import EngineError, InvalidDataError, InvalidScanError
+from floe_core.errors import CapabilityError, EngineError, InvalidDataError, InvalidScanError
 from floe_iceberg import Engine, WriteMode
+from floe_iceberg.read.capabilities import NEWEST_WRITTEN
 
 from floe_duckdb.relations import arrow_table
 from floe_duckdb.sql import reason
@@ -25,9 +27,13 @@ def write(manager: IcebergTableManager, request: WriteRequest) -> None:
     """Execute one write in one commit with the request's operation id.
 
     Raises:
+        CapabilityError: The table has a format version that floe cannot write in process.
         EngineError: DuckDB cannot compute a relation.
         InvalidDataError: The rows do not match the schema; ``nulls`` is true if a required column contains null.
     """
+    if (version := manager.load_table(request.table).metadata.format_version) > NEWEST_WRITTEN:
+        msg = f"Table '{request.table}' has format version {version}, which DuckDB cannot write."
+        raise CapabilityError(msg, hint="Use a project with compute.type spark.", table=request.table)
     properties = {key: str(value) for key, value in request.snapshot_properties.items()}
     operation_id = properties.pop(OPERATION_ID_PROPERTY, None)
     if request.kind is WriteKind.DELETE:
@@ -79,7 +85,21 @@ def _rows(request: WriteRequest) -> pa.Table:
     if not isinstance(data, DuckDBPyRelation):
         return data
     try:
-        return arrow_table(data)
+        rows = arrow_table(data)
     except duckdb.Error as err:
         msg = f"DuckDB cannot compute the rows for table '{request.table}': {reason(str(err))}"
         raise EngineError(msg, table=request.table) from err
+    for field in rows.schema:
+        if _is_infinite(rows[field.name]):
+            msg = f"Column '{field.name}' has infinite dates or timestamps, which Iceberg does not have."
+            raise InvalidDataError(msg, hint="Replace them with null, or with a date.", table=request.table)
+    return rows
+
+
+def _is_infinite(values: pa.ChunkedArray) -> bool:
+    """Whether dates or timestamps are infinite, which are the largest and least numbers in DuckDB."""
+    if not (pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type)):
+        return False
+    found = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
+    most = 2 ** (values.type.bit_width - 1) - 1
+    return most in {found["max"].as_py(), -(found["min"].as_py() or 0)}
