@@ -153,7 +153,7 @@ def test_declared_and_own_checks_look_at_what_is_published(floe, tables):
     found = {check["check"]: check for check in data["checks"]}
     assert found["few"]["figures"] == {"num_rows": 3}
     assert (found["few"]["severity"], found["few"]["blocking"], found["few"]["passed"]) == ("warn", False, False)
-    assert found["row_count_change"]["figures"]["note"].startswith("first rows")
+    assert found["row_count_change"]["figures"]["note"].startswith("no previous rows")
     assert found["small"]["figures"] == {"seen": 3}
     assert found["small"]["blocking"]
     assert found["small"]["snapshot_id"] == str(before.snapshot_id)
