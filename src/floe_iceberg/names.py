@@ -1,8 +1,12 @@
-"""Validation of namespace and table names for catalogs, folder names and SQL."""
+"""Table names: their text form, and validation for catalogs, folder names and SQL."""
 
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 # Separators of names and paths, and characters that end the path of a location, after which PyIceberg truncates it.
 _SEPARATORS = frozenset("./\\#?")
@@ -17,3 +21,8 @@ def is_usable(part: str) -> bool:
 
 def _is_forbidden(character: str) -> bool:
     return character in _SEPARATORS or unicodedata.category(character) in _UNPRINTABLE
+
+
+def name_of(table: Table) -> str:
+    """Return ``namespace.table``."""
+    return ".".join(table.name())

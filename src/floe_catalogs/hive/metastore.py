@@ -21,6 +21,7 @@ from thrift.transport import TSocket, TTransport
 from floe_catalogs.flat_namespaces import FlatNamespaces
 from floe_catalogs.retried import RetriedReads
 from floe_core.errors import CapabilityError, CatalogConnectionError, CatalogUnavailableError, DeadlineExceededError
+from floe_iceberg.names import name_of
 from floe_iceberg.pyiceberg_internals.hive import HiveCatalogHook, HiveConnectionHook
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
             return super().commit_table(table, requirements, updates)
         except InvalidOperationException as err:
             msg = f"The Hive metastore {self.properties['uri']} rejected the change: {err.message}"
-            raise CapabilityError(msg, hint=_COLUMNS_HINT, table=".".join(table.name())) from err
+            raise CapabilityError(msg, hint=_COLUMNS_HINT, table=name_of(table)) from err
 
     def create_in_metastore(self, client: Client, table: HiveTable) -> None:
         """Create a table in the metastore.

@@ -33,6 +33,7 @@ from pyiceberg.types import (
 )
 
 from floe_core.errors import ConfigurationError
+from floe_iceberg.names import name_of
 from floe_iceberg.read.predicates import parse_row_filter
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class RowSelection:
 
     def on(self, table: Table) -> RowPredicate:
         """Return the selection as a row filter bound to a table's schema."""
-        return parse_row_filter(self.expression, table.schema(), table=".".join(table.name()))
+        return parse_row_filter(self.expression, table.schema(), table=name_of(table))
 
     def and_(self, other: RowSelection) -> RowSelection:
         """Select the rows that match both selections."""

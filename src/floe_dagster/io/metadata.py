@@ -9,6 +9,7 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSch
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
 from floe_core.errors import FloeStorageError
 from floe_core.telemetry import get_logger
+from floe_iceberg.names import name_of
 from floe_iceberg.read.row_counts import RowCount
 
 if TYPE_CHECKING:
@@ -91,5 +92,5 @@ def _partition_rows(written: Written) -> int | None:
     try:
         return table.scan(row_filter=written.rows.expression, snapshot_id=written.snapshot.snapshot_id).count()
     except (FloeStorageError, ValueError, NotImplementedError, OSError) as err:
-        _log.warning("partition_row_count_unknown", table=".".join(table.name()), reason=str(err))
+        _log.warning("partition_row_count_unknown", table=name_of(table), reason=str(err))
         return None

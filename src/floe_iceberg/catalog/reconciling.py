@@ -39,6 +39,7 @@ from floe_iceberg.catalog.outcomes import (
     sequence_number_taken,
 )
 from floe_iceberg.catalog.traits import answers_once, clock_offset_of, reports_outcomes
+from floe_iceberg.names import name_of
 from floe_iceberg.pyiceberg_internals.catalogs import FileIOHook, file_io_of
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class ReconcilingCatalog(FileIOHook):
             CommitFailedException: The commit did not land; another writer committed first.
             CommitStateUnknownException: It is unknown whether the commit landed.
         """
-        name = ".".join(table.name())
+        name = name_of(table)
         added = next((update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)), None)
         with (
             traced("iceberg.commit_table", within=True, table=name, snapshot_id=added.snapshot_id if added else None),
@@ -133,7 +134,7 @@ class ReconcilingCatalog(FileIOHook):
 
     def _reconcile(self, table: Table, updates: tuple[TableUpdate, ...], err: Exception) -> CommitTableResponse:
         probe = self._probe()
-        name = ".".join(table.name())
+        name = name_of(table)
         for _ in probe:
             try:
                 current = probe.read(lambda: self._load(table.name()))

@@ -33,8 +33,9 @@ from floe_iceberg.catalog.outcomes import landed
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.branches import first_branch
 from floe_iceberg.models import Engine
+from floe_iceberg.names import name_of
 from floe_iceberg.read.capabilities import NEWEST_WRITABLE_VERSION
-from floe_iceberg.read.versions import ancestors, name_of
+from floe_iceberg.read.versions import ancestors
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -28,6 +28,7 @@ from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.own_files import OwnFiles, declared_locations, normalized_root
 from floe_iceberg.models import TableIdentifier
+from floe_iceberg.names import name_of
 from floe_iceberg.pyiceberg_internals.catalogs import default_table_location
 from floe_iceberg.read.integrity import load_table
 
@@ -93,7 +94,7 @@ def own_files(context: ManagerContext, table: Table, *, shared: bool = False, se
         else:
             refused[location] = owner
     for location, owner in refused.items():
-        context.logger.warning("iceberg.own_files", table=".".join(table.name()), kept=location, belongs_to=owner)
+        context.logger.warning("iceberg.own_files", table=name_of(table), kept=location, belongs_to=owner)
     own = OwnFiles.below(granted)
     inside = (
         claim.location for claim in claims if claim.location not in own.roots and claim.location.startswith(own.roots)

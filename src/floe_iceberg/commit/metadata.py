@@ -14,8 +14,8 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
 from floe_iceberg.commit.engine import commit_metadata
 from floe_iceberg.commit.protocol import Backoff, delete_old_metadata
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import load_table
-from floe_iceberg.read.versions import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

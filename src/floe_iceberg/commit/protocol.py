@@ -33,6 +33,7 @@ from floe_iceberg.catalog.clocks import with_monotonic_timestamps
 from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.commit.own_files import is_collected
 from floe_iceberg.models import SnapshotInfo
+from floe_iceberg.names import name_of
 from floe_iceberg.read.capabilities import require_writable
 from floe_iceberg.read.versions import ref_history
 
@@ -181,7 +182,7 @@ def require_branch(table: Table, branch: str | None) -> None:
         branches = [
             name for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH
         ]
-        name = ".".join(table.name())
+        name = name_of(table)
         msg = f"Table '{name}' has no branch '{branch}'."
         hint = f"Existing branches: {', '.join(sorted(branches)) or 'none'}. Create it with create_branch()."
         raise RefNotFoundError(msg, hint=hint, table=name)
@@ -271,7 +272,7 @@ class _CommitLoop:
             return Outcome(table, None)
         before = table.metadata
         if not self._commit(attempt):
-            self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._failed))
+            self._context.logger.debug("commit conflict", table=name_of(table), attempt=len(self._failed))
             return None
         landed = table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) or attempt.snapshot
         discard_files(table.io, self._leftover_files(attempt, landed))
@@ -319,12 +320,12 @@ class _CommitLoop:
     def _require_same_table(self) -> None:
         """Reject a new table of the same name: its field ids may mean other columns than those in the files."""
         if self._table.metadata.table_uuid != self._uuid:
-            name = ".".join(self._table.name())
+            name = name_of(self._table)
             msg = f"Table '{name}' was dropped and recreated during the write; nothing was written."
             raise ConcurrencyConflictError(msg, hint="To write to the new table, restart the write.", table=name)
 
     def _give_up(self) -> None:
-        name, tries = ".".join(self._table.name()), len(self._failed)
+        name, tries = name_of(self._table), len(self._failed)
         msg = f"The commit to table '{name}' conflicted with other writers (attempts: {tries}). Nothing was written."
         raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
 
@@ -346,7 +347,7 @@ class _CommitLoop:
 
 def _find_landed(context: ManagerContext, table: Table, scope: WriteScope, err: Exception) -> CommitTableResponse:
     operation_id, branch = scope.operation_id, scope.branch
-    name = ".".join(table.name())
+    name = name_of(table)
     try:
         current = context.catalog.load_table(table.name())
         if found := find_operation(current.metadata, operation_id, branch):

@@ -38,6 +38,7 @@ from floe_iceberg.commit.protocol import CommitAttempt, Staged
 from floe_iceberg.commit.read_marks import carried_marks, require_unread
 from floe_iceberg.commit.summaries import summarize
 from floe_iceberg.formats.avro_codecs import manifest_codec
+from floe_iceberg.names import name_of
 from floe_iceberg.read.capabilities import require_known_partitions, require_writable
 from floe_iceberg.read.integrity import CheckedIO, check_manifest_list, explain, unreadable
 
@@ -181,11 +182,11 @@ class _Build:
         self._snapshot_id = draft.snapshot_id(table.metadata)
         self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
         parent_id = self._parent.snapshot_id if self._parent else None
-        require_unread(metadata, parent_id, draft.properties, table=".".join(table.name()))
+        require_unread(metadata, parent_id, draft.properties, table=name_of(table))
         reconciling = table.catalog if isinstance(table.catalog, ReconcilingCatalog) else None
         self._lists = reconciling.manifest_lists if reconciling else ManifestLists()
         self._clock_offset_ms = reconciling.clock_offset_ms if reconciling else 0
-        self._codec = manifest_codec(metadata.properties, table=".".join(table.name()))
+        self._codec = manifest_codec(metadata.properties, table=name_of(table))
         self.files: list[str] = []
 
     def manifests(self, added: Sequence[DataFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
@@ -212,7 +213,7 @@ class _Build:
 
     def _read(self, manifest: ManifestFile, *, discard_deleted: bool) -> list[ManifestEntry]:
         # A truncated manifest reads as a shorter one; rewriting it would lose the missing files permanently.
-        name = ".".join(self._table.name())
+        name = name_of(self._table)
         checked = CheckedIO(self._io, {manifest.manifest_path: manifest.manifest_length}, name)
         try:
             if manifest.content == ManifestContent.DELETES:
@@ -267,7 +268,7 @@ class _Build:
                 kept.append(self._write(spec_id, _marked(remaining, ManifestEntryStatus.EXISTING), content))
         if missing:
             msg = f"Files to remove are not part of the table: {', '.join(sorted(missing))}"
-            raise FileGoneError(msg, table=".".join(self._table.name()))
+            raise FileGoneError(msg, table=name_of(self._table))
         # One manifest for all removals of a spec: a compaction empties hundreds of manifests at once.
         return [
             *kept,

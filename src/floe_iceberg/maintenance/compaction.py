@@ -16,9 +16,9 @@ from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.rewrite import PreparedReplace, Rewriter, discard, live_tasks
 from floe_iceberg.models import CompactionResult, Engine
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import load_table
 from floe_iceberg.read.predicates import check_columns, parse_row_filter
-from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.files.delete_files import (
     dangling_deletes,
     data_files,

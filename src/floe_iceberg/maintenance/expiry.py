@@ -20,8 +20,9 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.models import ExpiredSnapshots
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import load_table, manifests_of
-from floe_iceberg.read.versions import name_of, to_millis, to_utc
+from floe_iceberg.read.versions import to_millis, to_utc
 from floe_iceberg.table.files.deletion import delete_files
 from floe_iceberg.table.files.live_files import FileReader, statistics_files
 from floe_iceberg.table.history.keeping import MAX_DAYS, keeping_of, min_snapshots, time_before

@@ -29,7 +29,8 @@ from pyiceberg.table.update import (
 
 from floe_core.errors import FloeStorageError, MaintenanceInProgressError
 from floe_iceberg.commit.metadata import Change, commit_change
-from floe_iceberg.read.versions import RESERVED_REF_PREFIX, local_text, name_of
+from floe_iceberg.names import name_of
+from floe_iceberg.read.versions import RESERVED_REF_PREFIX, local_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,9 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.models import Engine, OrphanSweepResult
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import load_table
-from floe_iceberg.read.versions import local_text, name_of, to_millis, to_utc
+from floe_iceberg.read.versions import local_text, to_millis, to_utc
 from floe_iceberg.table.files.deletion import delete_files
 from floe_iceberg.table.files.file_listing import FileIOListing
 from floe_iceberg.table.files.live_files import (

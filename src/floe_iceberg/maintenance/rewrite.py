@@ -17,10 +17,10 @@ from floe_iceberg.commit.protocol import discard_files
 from floe_iceberg.commit.snapshot import FileGoneError, SnapshotDraft
 from floe_iceberg.formats.cast import fit
 from floe_iceberg.formats.sorting import sorted_rows
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import checked_plan, explain
 from floe_iceberg.read.predicates import EVERY_ROW
 from floe_iceberg.read.rows import RowScan, require_readable
-from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.files.delete_files import dangling_deletes
 from floe_iceberg.write.data_files import DataFileWriter, Layout, write_rows
 

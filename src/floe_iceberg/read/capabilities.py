@@ -10,7 +10,7 @@ from pyiceberg.types import FixedType
 from floe_core.errors import CapabilityError
 from floe_iceberg.formats.avro_codecs import manifest_codec
 from floe_iceberg.formats.partitioning import spec_schema
-from floe_iceberg.read.versions import name_of
+from floe_iceberg.names import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -29,9 +29,9 @@ from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.context import identifier_of
 from floe_iceberg.errors import storage_error
 from floe_iceberg.formats.partitioning import record_key
+from floe_iceberg.names import name_of
 from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.capabilities import require_known_partitions
-from floe_iceberg.read.versions import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,10 +16,11 @@ from pyiceberg.types import StructType
 from floe_core.dataplane import ReadRequest
 from floe_core.errors import CapabilityError, FloeStorageError, InvalidScanError, ScanError
 from floe_iceberg.context import identifier_of
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import checked_io, checked_plan, explain, load_table
 from floe_iceberg.read.predicates import EVERY_ROW, check_columns, parse_row_filter
 from floe_iceberg.read.rows import RowScan, require_readable
-from floe_iceberg.read.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id, to_utc
+from floe_iceberg.read.versions import ancestors, newest_first, resolve, snapshot_by_id, to_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from floe_core.errors import ConfigurationError, InvalidScanError, RefNotFoundError, SnapshotNotFoundError
+from floe_iceberg.names import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,11 +71,6 @@ def to_utc(timestamp: TimestampLike) -> datetime:
 def local_text(timestamp_ms: int) -> str:
     """Format a timestamp in local time."""
     return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone().isoformat(timespec="milliseconds")
-
-
-def name_of(table: Table) -> str:
-    """Return ``namespace.table``."""
-    return ".".join(table.name())
 
 
 def newest_first(metadata: TableMetadata) -> list[Snapshot]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from floe_core.errors import WriteError
 from floe_iceberg.commit.branches import STAGING_PREFIX, branch_creator, is_operation_branch
 from floe_iceberg.models import Value
-from floe_iceberg.read.versions import name_of, ref_history
+from floe_iceberg.names import name_of
+from floe_iceberg.read.versions import ref_history
 from floe_iceberg.staging.staged import discard_staged
 from floe_iceberg.write.abandoned import own_snapshots
 

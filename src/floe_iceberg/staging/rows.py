@@ -9,6 +9,7 @@ from floe_core.dataplane import ReadRequest
 from floe_core.errors import CapabilityError
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import WriteMode
+from floe_iceberg.names import name_of
 from floe_iceberg.read.predicates import parse_row_filter
 from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.keys.row_keys import recorded_keys
@@ -42,7 +43,7 @@ def base_of(table: Table, branch: str) -> Snapshot:
     for snapshot in ref_history(table.metadata, branch):
         if snapshot.snapshot_id in published:
             return snapshot
-    name = ".".join(table.name())
+    name = name_of(table)
     msg = f"The snapshot from which branch '{branch}' of table '{name}' was created has expired."
     raise CapabilityError(msg, hint="Discard the branch and repeat the write.", table=name)
 

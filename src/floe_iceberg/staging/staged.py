@@ -20,6 +20,7 @@ from floe_iceberg.commit.read_marks import require_unread
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
+from floe_iceberg.names import name_of
 from floe_iceberg.read.versions import ref_history, ref_not_found
 from floe_iceberg.staging.main_changes import require_current
 from floe_iceberg.staging.rows import WRITTEN_PROPERTY, staged_rows, written_at
@@ -346,7 +347,7 @@ def _staged(table: Table, branch: str) -> StagedWrite | None:
         summary = summary_of(snapshot)
         if _BRANCH in summary:
             return StagedWrite(
-                table=".".join(table.name()),
+                table=name_of(table),
                 branch=branch,
                 snapshot_id=table.metadata.refs[branch].snapshot_id,
                 timestamp_ms=written_at(snapshot),

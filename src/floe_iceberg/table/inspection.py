@@ -13,8 +13,9 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from floe_core.dataplane import CompactionKind
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import FileInfo, HistoryEntry, ManifestInfo, PartitionInfo, SnapshotInfo, TableHealth
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import CheckedIO, explain, load_table, manifests_of
-from floe_iceberg.read.versions import name_of, ref_history, resolve, to_millis
+from floe_iceberg.read.versions import ref_history, resolve, to_millis
 from floe_iceberg.table.files.groups import plan_groups
 from floe_iceberg.table.history.keeping import keeping_of
 from floe_iceberg.table.refs import visible_refs

@@ -17,7 +17,7 @@ from floe_iceberg.commit.own_files import require_collected
 from floe_iceberg.context import identifier_of
 from floe_iceberg.errors import namespace_not_found, unsupported_metadata
 from floe_iceberg.models import NullKeys, PurgeResult
-from floe_iceberg.names import is_usable
+from floe_iceberg.names import is_usable, name_of
 from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.capabilities import NEWEST_WRITABLE_VERSION
 from floe_iceberg.read.integrity import load_table
@@ -282,7 +282,7 @@ def drop_table(
 
 def _require_unreplaced(context: ManagerContext, table: Table) -> None:
     """Require that the name still belongs to the table: it may have been renamed, and still need its files."""
-    name = ".".join(table.name())
+    name = name_of(table)
     if load_table(context, table).metadata.table_uuid != table.metadata.table_uuid:
         msg = f"Another table got the name '{name}' during the purge. Nothing was dropped."
         raise ConcurrencyConflictError(msg, hint="To purge the new table, try again.", table=name)

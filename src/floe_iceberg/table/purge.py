@@ -10,7 +10,7 @@ from floe_core.errors import CapabilityError, StorageError
 from floe_core.observing.redaction import redact_text
 from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.models import PurgeResult
-from floe_iceberg.read.versions import name_of
+from floe_iceberg.names import name_of
 from floe_iceberg.table.files.deletion import try_delete
 from floe_iceberg.table.files.file_listing import FileIOListing
 from floe_iceberg.table.files.live_files import (

@@ -22,12 +22,12 @@ from floe_core.failed_writes import failing_as_writes
 from floe_iceberg.commit.engine import engine_only, first_snapshot_by_engine
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.models import RefInfo, SnapshotInfo
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import load_table
 from floe_iceberg.read.versions import (
     RESERVED_REF_PREFIX,
     ancestors,
     local_text,
-    name_of,
     newest_first,
     ref_history,
     ref_not_found,

@@ -32,6 +32,7 @@ from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import Staged, stage
 from floe_iceberg.formats.arrow_types import supported_schema, supported_type, to_iceberg_fields, to_iceberg_type
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
+from floe_iceberg.names import name_of
 from floe_iceberg.table.column_names import require_data_names, require_names
 from floe_iceberg.table.keys.dependent_properties import property_changes
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, parse_keys
@@ -282,7 +283,7 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
     Raises:
         SchemaEvolutionError: A change is refused; the error lists all refused changes.
     """
-    name = ".".join(table.name())
+    name = name_of(table)
     added = {change.column for change in changes if change.kind is SchemaChangeKind.ADD}
     refused = [
         why

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError, RefNotFoundError
 from floe_iceberg.commit.branches import branch_creator, is_operation_branch
-from floe_iceberg.read.versions import name_of, ref_history
+from floe_iceberg.names import name_of
+from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.refs import remove_branch
 
 if TYPE_CHECKING:

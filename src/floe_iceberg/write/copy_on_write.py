@@ -12,6 +12,7 @@ from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_iceberg.formats.partitioning import partition_codes, record_key
+from floe_iceberg.names import name_of
 from floe_iceberg.read.capabilities import require_known_partitions
 from floe_iceberg.read.integrity import CheckedIO, check_manifest_list, checked_plan, explain
 from floe_iceberg.read.predicates import parse_row_filter
@@ -61,7 +62,7 @@ class Branch:
 
     def filter(self, row_filter: RowFilter | None, metadata: TableMetadata) -> RowPredicate:
         """Bind a filter to the schema of one version of the table."""
-        return parse_row_filter(row_filter, metadata.schema(), table=".".join(self.table.name()))
+        return parse_row_filter(row_filter, metadata.schema(), table=name_of(self.table))
 
     def files(self) -> list[DataFile]:
         """Return every data file, including files with deletes."""
@@ -81,7 +82,7 @@ class Branch:
 
     def rows(self, task: FileScanTask, layout: Layout, projection: Schema | None = None) -> pa.Table:
         """Read the live rows of a file, in the layout's schema or a projection of it."""
-        require_readable([task], table=".".join(self.table.name()))
+        require_readable([task], table=name_of(self.table))
         scan = RowScan(layout.metadata, self.table.io, projection or layout.schema, AlwaysTrue())
         try:
             return scan.to_table([task])
@@ -94,7 +95,7 @@ class Branch:
             check_manifest_list(self.table, self.head, len(manifests))
             require_known_partitions(self.table, (manifest.partition_spec_id for manifest in manifests))
         lengths = {manifest.manifest_path: manifest.manifest_length for manifest in manifests}
-        return CheckedIO(self.table.io, lengths, ".".join(self.table.name()))
+        return CheckedIO(self.table.io, lengths, name_of(self.table))
 
 
 def read_set(tasks: Iterable[FileScanTask]) -> ReadSet:

@@ -43,6 +43,7 @@ from floe_iceberg.commit.protocol import Backoff, Outcome, WriteScope, find_oper
 from floe_iceberg.commit.read_marks import continues_read, require_unread
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
+from floe_iceberg.names import name_of
 from floe_iceberg.read.capabilities import require_known_partitions
 from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.refs import branch_at, ensure_snapshot
@@ -183,7 +184,7 @@ def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: 
         # For an engine's frame, only columns of the null type are known to contain nothing but null.
         rows = write.data if isinstance(write.data, pa.Table) else schema.empty_table()
         relaxed = nullable_by_data(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
-        changes = require_compatible(table, schema, evolve=evolve, name=".".join(table.name()), relaxed=relaxed)
+        changes = require_compatible(table, schema, evolve=evolve, name=name_of(table), relaxed=relaxed)
         staged = stage_changes(table, changes)
         columns = column_requests(table, changes)
         return Change(staged.updates, staged.requirements, columns) if staged.updates else None

@@ -21,8 +21,8 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.formats.arrow_types import is_plain, is_stream, normalized, to_arrow
 from floe_iceberg.formats.partitioning import column_path, require_partitions
 from floe_iceberg.models import CommitStrategy, Engine, NullKeys, SnapshotInfo, WriteMode
+from floe_iceberg.names import name_of
 from floe_iceberg.read.predicates import parse_row_filter
-from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.files.delete_files import has_equality_deletes, plane_for_equality_deletes
 from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys
 from floe_iceberg.write.engine import EngineWrite, write_on_engine
@@ -282,7 +282,7 @@ class _Write:
         if mode is WriteMode.APPEND:
             outcome = self._commit(Append(rows, self._draft()))
         elif mode is WriteMode.OVERWRITE_PARTITIONS:
-            require_partitions(self._table.spec(), table=".".join(self._table.name()))
+            require_partitions(self._table.spec(), table=name_of(self._table))
             outcome = self._commit(Replace(rows, self._draft(), partitions=True))
         else:
             row_filter = self._parsed(overwrite_filter) if overwrite_filter is not None else None
@@ -319,7 +319,7 @@ class _Write:
         arrow = None if plane.accepts(data) else to_arrow(data)
         schema = plane.arrow_schema(data) if arrow is None else arrow.schema
         if mode is WriteMode.OVERWRITE_PARTITIONS:
-            require_partitions(self._table.spec(), table=".".join(self._table.name()))
+            require_partitions(self._table.spec(), table=name_of(self._table))
         chosen = tuple(self._keys(keys, schema)) if mode is WriteMode.UPSERT else ()
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
@@ -353,7 +353,7 @@ class _Write:
 
     def _parsed(self, row_filter: RowFilter) -> RowPredicate:
         table = self._table
-        return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
+        return parse_row_filter(row_filter, table.schema(), table=name_of(table))
 
     def _null_keys(self) -> NullKeys:
         return NullKeys(self._options.null_keys or recorded_null_keys(self._table))
@@ -362,7 +362,7 @@ class _Write:
         table = self._table
         chosen = list(keys or ()) if not isinstance(keys, str) else [keys]
         chosen = chosen or list(recorded_keys(table))
-        name = ".".join(table.name())
+        name = name_of(table)
         if not chosen:
             msg = f"The upsert into '{name}' has no keys."
             raise ConfigurationError(msg, hint="Pass keys=[…], or record them with set_keys.", table=name)

@@ -12,6 +12,7 @@ from pyiceberg.types import PrimitiveType
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg.formats.partitioning import record_key, require_partitions
+from floe_iceberg.names import name_of
 from floe_iceberg.table.schema import require_compatible, stage_changes, widens
 from floe_iceberg.write.copy_on_write import Branch, ReadSet, Rewrite, read_set, without_matching, without_partitions
 from floe_iceberg.write.data_files import Layout, write_rows
@@ -64,7 +65,7 @@ class NewRows:
 
     def stage(self, table: Table) -> Staged | None:
         """Determine the schema changes that the rows need."""
-        name = ".".join(table.name())
+        name = name_of(table)
         relaxed = nullable_by_data(table, self.data, kept=self.kept, known=self._nulls) if self.evolve else ()
         changes = require_compatible(table, self.data.schema, evolve=self.evolve, name=name, relaxed=relaxed)
         return stage_changes(table, changes) if changes else None
@@ -74,7 +75,7 @@ class NewRows:
         if self._layout is not None and _is_reusable(self._layout.metadata, metadata):
             return self._files
         if self._layout is not None and isinstance(self.data, pa.RecordBatchReader):
-            name = ".".join(table.name())
+            name = name_of(table)
             msg = f"The schema of table '{name}' changed during a streaming write; a stream can be read only once."
             raise ConcurrencyConflictError(msg, hint="Restart the write.", table=name)
         self.discard()
@@ -178,7 +179,7 @@ class Replace:
         branch = Branch.of(table, self._draft.branch)
         if self._partitions:
             # The last partition field may have been dropped since the write began.
-            require_partitions(metadata.spec(), table=".".join(table.name()))
+            require_partitions(metadata.spec(), table=name_of(table))
             records = {record_key(file.partition) for file in files}
             self._discard_cached()
             layout = Layout(metadata, table.io)

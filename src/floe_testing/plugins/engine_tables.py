@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from floe_iceberg.names import name_of
 from floe_iceberg.read.predicates import parse_row_filter
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def created(catalog: Catalog, name: str, rows: pa.Table) -> Table:
 
 def named(table: Table) -> str:
     """Return the full name of a table."""
-    return ".".join(table.name())
+    return name_of(table)
 
 
 def head(table: Table) -> int:

@@ -27,7 +27,7 @@ from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageErr
 from floe_iceberg.commit.branches import STAGING_PREFIX
 from floe_iceberg.commit.engine import commits_by_engine
 from floe_iceberg.commit.metadata import Change
-from floe_iceberg.read.versions import name_of
+from floe_iceberg.names import name_of
 from floe_iceberg.table.column_names import require_names
 from floe_iceberg.table.declared.drift import differences
 from floe_iceberg.table.declared.layout import evolved_spec, sort_updates, spec_updates

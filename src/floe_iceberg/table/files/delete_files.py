@@ -11,8 +11,8 @@ from floe_core.errors import CapabilityError, MissingDependencyError
 from floe_core.runtime.distribution import install_hint
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import Engine
+from floe_iceberg.names import name_of
 from floe_iceberg.read.integrity import CheckedIO, manifests_of
-from floe_iceberg.read.versions import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,10 +21,10 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe_core.declaration.locations import normal
 from floe_core.errors import CorruptFileError
+from floe_iceberg.names import name_of
 from floe_iceberg.pyiceberg_internals.avro import read_header
 from floe_iceberg.read.capabilities import require_known_partitions
 from floe_iceberg.read.integrity import CheckedIO, check_manifest_list, unreadable
-from floe_iceberg.read.versions import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

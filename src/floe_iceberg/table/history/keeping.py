@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import UnsafeRetentionError
 from floe_iceberg.models import PRODUCTION_PROPERTIES
-from floe_iceberg.read.versions import name_of, to_millis
+from floe_iceberg.names import name_of
+from floe_iceberg.read.versions import to_millis
 from floe_iceberg.table.history.retention import MIN_SNAPSHOTS_PROPERTY, Floor
 
 if TYPE_CHECKING:

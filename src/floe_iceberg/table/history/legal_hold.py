@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, LegalHoldError, NamespaceNotFoundError
 from floe_iceberg.catalog.namespaces import Namespaces
-from floe_iceberg.read.versions import name_of
+from floe_iceberg.names import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,8 +19,8 @@ from floe_iceberg.commit.engine import commits_by_engine
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import stage
 from floe_iceberg.formats.keys import repeated_keys
+from floe_iceberg.names import name_of
 from floe_iceberg.read.scan import scan
-from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text, parse_keys
 from floe_iceberg.table.schema import column_parts
 
