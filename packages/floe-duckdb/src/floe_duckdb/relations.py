@@ -56,7 +56,7 @@ def relation_of(data: object) -> DuckDBPyRelation:
         msg = f"{type(data).__name__} is not a DuckDB relation"
         raise TypeError(msg)
     if same := same_but_for_case(data.columns):
-        msg = f"The relation has columns that DuckDB does not tell apart: {', '.join(same)}."
+        msg = f"The relation has columns that DuckDB cannot distinguish: {', '.join(same)}."
         raise InvalidDataError(msg, hint="Rename one.")
     return data
 

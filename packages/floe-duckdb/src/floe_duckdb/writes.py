@@ -11,7 +11,7 @@ from duckdb import DuckDBPyRelation
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind
 from floe_core.errors import CapabilityError, EngineError, InvalidDataError, InvalidScanError
 from floe_iceberg import Engine, WriteMode
-from floe_iceberg.read.capabilities import NEWEST_WRITTEN
+from floe_iceberg.read.capabilities import NEWEST_WRITABLE_VERSION
 
 from floe_duckdb.relations import arrow_table
 from floe_duckdb.sql import reason
@@ -31,7 +31,7 @@ def write(manager: IcebergTableManager, request: WriteRequest) -> None:
         EngineError: DuckDB cannot compute a relation.
         InvalidDataError: The rows do not match the schema; ``nulls`` is true if a required column contains null.
     """
-    if (version := manager.load_table(request.table).metadata.format_version) > NEWEST_WRITTEN:
+    if (version := manager.load_table(request.table).metadata.format_version) > NEWEST_WRITABLE_VERSION:
         msg = f"Table '{request.table}' has format version {version}, which DuckDB cannot write."
         raise CapabilityError(msg, hint="Use a project with compute.type spark.", table=request.table)
     properties = {key: str(value) for key, value in request.snapshot_properties.items()}
