@@ -1,6 +1,6 @@
 """All errors that floe raises deliberately.
 
-They share one base class; the branches show what a caller can do about an error::
+All errors share one base class; the branches show what a caller can do about an error::
 
     FloeStorageError
     ├── ConfigurationError              floe.yaml, artifacts, arguments: fix the input
@@ -470,7 +470,7 @@ class SharedFilesError(MaintenanceError):
 
 
 class UnsafeRetentionError(MaintenanceError):
-    """The retention is so short that a running write could lose files."""
+    """The requested age is below the declared retention, or so short that a running write could lose files."""
 
     exit_code: ClassVar[int] = USER_ERROR
 

@@ -227,7 +227,9 @@ class IcebergTableManagerConfig(Value):
         default=300.0, gt=0, description="Time budget for retrying conflicting commits."
     )
     spark_threshold_bytes: int = Field(
-        default=2 * 1024**3, ge=0, description="With engine auto, Spark writes larger Arrow data."
+        default=2 * 1024**3,
+        ge=0,
+        description="With engine auto, the engine of the project merges upserts of Arrow data above this size.",
     )
     stream_chunk_bytes: int = Field(default=64 * 1024**2, ge=1024**2, description="Arrow bytes of a stream to buffer.")
     default_retention_days: int = Field(default=7, ge=0, description="Default snapshot retention in days.")
