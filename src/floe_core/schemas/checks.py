@@ -78,7 +78,7 @@ class CheckConfig(FrozenModel):
     values: tuple[Scalar, ...] = Field(default=(), description="Values allowed by accepted_values.")
     expression: Text | None = Field(
         default=None,
-        description="Condition for every row, in the SQL of the engine; a row fails if it is false, but not if it is null.",
+        description="Condition for every row in the engine's SQL; a row fails if it is false, but not if it is null.",
     )
     to: OtherTable | None = Field(default=None, description="Table that a relationship refers to, as namespace.table.")
     to_columns: tuple[Text, ...] = Field(
