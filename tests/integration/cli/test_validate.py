@@ -171,7 +171,7 @@ def test_the_sql_of_checks_is_read_with_its_place(validate):
     wrong = [
         "near 'and'",
         "'idd' in a check of bronze.orders is not declared, did you mean 'id'?",
-        "a query",
+        "a subquery",
         "did you mean 'placed'?",
     ]
     for problem, text in zip(problems, wrong, strict=True):

@@ -207,7 +207,7 @@ def test_a_health_check_is_waited_for_five_seconds(journal, waits, held, tmp_pat
         assert waits == [5.0] * 4
     assert health.pop("floe.identity:people") == HealthStatus(
         HealthState.UNHEALTHY,
-        "The plugin floe.identity:people did not answer its health check within 5 s. "
+        "The plugin floe.identity:people did not respond to its health check within 5 s. "
         "Check its logs and the services it connects to.",
     )
     assert {status.state for status in health.values()} == {HealthState.HEALTHY}

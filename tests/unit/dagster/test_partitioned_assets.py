@@ -303,7 +303,7 @@ def test_data_whose_struct_lacks_the_partition_column_is_refused(materialize):
 
     materialize(shops, partition_key="north")
     found[0] = {"city": "Oslo"}
-    with pytest.raises(InvalidDataError, match=r"lacks its partition column 'place\.region'"):
+    with pytest.raises(InvalidDataError, match=r"does not contain its partition column 'place\.region'"):
         materialize(shops, partition_key="north")
 
 
