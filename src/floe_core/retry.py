@@ -97,7 +97,7 @@ class RetryPolicy:
 
     def call_within(self, deadline: Deadline, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Like ``call``, within a deadline that several calls share."""
-        name = self._name if self._name is not None else getattr(function, "__qualname__", repr(function))
+        name = self._name if self._name is not None else getattr(function, "__qualname__", None) or repr(function)
         deadline.check(f"calling {name}")
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
