@@ -52,6 +52,8 @@ _LOCATION_CONFLICT = re.compile(
     r"conflicts with existing table or namespace at location|overlaps with an existing", re.IGNORECASE
 )
 _LOCATION_NOT_ALLOWED = re.compile(r"not in the list of allowed locations|Invalid locations? ", re.IGNORECASE)
+# The start of a message: ``floe doctor`` tells a rejected location from a missing privilege by it.
+REJECTED_LOCATION = "The catalog rejected the location"
 _NO_PURGE = re.compile(r"DROP_WITH_PURGE_ENABLED|drop-with-purge", re.IGNORECASE)
 _VENDING_FAILED = re.compile(r"subscoped credentials", re.IGNORECASE)
 _VENDING_MISSING = re.compile(r"Credential vending was requested .* no credentials are available", re.IGNORECASE)
@@ -132,10 +134,10 @@ def _denial(message: str) -> CatalogAuthorizationError:
     msg = f"The catalog denied this operation{message}."
     hint = "Grant the privilege to the principal's role, or use another principal (catalog.credentials)."
     if _LOCATION_CONFLICT.search(message):
-        msg = f"The catalog rejected the location{message}."
+        msg = f"{REJECTED_LOCATION}{message}."
         hint = "Choose a location that no other table or namespace uses, or omit the location."
     elif _LOCATION_NOT_ALLOWED.search(message):
-        msg = f"The catalog rejected the location{message}."
+        msg = f"{REJECTED_LOCATION}{message}."
         hint = (
             "Choose a location below the namespace's own, or omit it; 'floe catalog show' lists the allowed locations."
         )

@@ -196,4 +196,6 @@ def _failure(trial: _Trial, stop: _StepError) -> Check:
 
 
 def _lacks_a_privilege(err: Exception) -> bool:
-    return isinstance(err, CatalogAuthorizationError) and "refuses the location" not in err.message
+    from floe_polaris.errors import REJECTED_LOCATION
+
+    return isinstance(err, CatalogAuthorizationError) and not err.message.startswith(REJECTED_LOCATION)

@@ -19,6 +19,14 @@ STS_DOWN = (
     "Failed to get subscoped credentials: Unable to execute HTTP request: Connect to 127.0.0.1:9 [/127.0.0.1] failed: "
     "Connection refused (SDK Attempt Count: 4)"
 )
+FOREIGN_LOCATION = (
+    "Invalid locations '[s3://lake/b/n9/t4]' for identifier 'n1.t4': s3://lake/b/n9/t4 is not in the list of "
+    "allowed locations: [s3://lake/b/n1]"
+)
+TAKEN_LOCATION = (
+    "Unable to create table at location 's3://lake/b/n1/t1' because it conflicts with existing table or "
+    "namespace at location 's3://lake/b/n1/t1/'"
+)
 
 
 @pytest.fixture
@@ -83,3 +91,11 @@ def test_an_sts_that_is_down_is_told(gateway, connection):
     assert STS_DOWN in check.detail
     assert "STS endpoint" in check.advice
     assert left(connection, check) == []
+
+
+@pytest.mark.parametrize("said", [FOREIGN_LOCATION, TAKEN_LOCATION], ids=["foreign", "taken"])
+def test_a_rejected_location_is_not_advised_to_need_a_grant(gateway, connection, said):
+    refuse(gateway, 403, said, path="/tables$")
+    check = try_tables(connection, below=None)
+    assert said in check.detail
+    assert check.advice.startswith("Choose a location")
