@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from floe_cli.doctor.machine import Check, failed, ok
 from floe_cli.failures import describe
-from floe_core.errors import CapabilityError, CatalogAuthorizationError, FloeStorageError
+from floe_core.errors import CapabilityError, CatalogAuthorizationError, CredentialVendingError, FloeStorageError
 from floe_core.schemas import AccessDelegation
 
 if TYPE_CHECKING:
@@ -152,8 +152,9 @@ def _clear_abandoned(manager: IcebergTableManager, place: str | None) -> None:
 def _drop(manager: IcebergTableManager, table: str) -> None:
     try:
         manager.drop_table(table, purge=True)
-    except CatalogAuthorizationError:
-        # Polaris purges only if the catalog allows it. Leaving two small files behind is better than failing.
+    except (CatalogAuthorizationError, CapabilityError, CredentialVendingError):
+        # Polaris purges only if the catalog allows it, and cannot load a table without vending credentials for it.
+        # Leaving two small files behind is better than failing.
         manager.drop_table(table)
 
 
@@ -177,8 +178,9 @@ def _clean_up(trial: _Trial) -> None:
     """Remove what a failed trial created; a later trial removes the rest."""
     if trial.namespace is None:
         return
-    if "create a table" in trial.done:
-        with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):
+        # Polaris creates a table before it finds that it cannot vend credentials, and then fails the request.
+        if trial.manager.table_exists(trial.table):
             _drop(trial.manager, trial.table)
     with contextlib.suppress(Exception):
         trial.manager.namespaces.delete(trial.namespace)

@@ -19,6 +19,7 @@ STS_DOWN = (
     "Failed to get subscoped credentials: Unable to execute HTTP request: Connect to 127.0.0.1:9 [/127.0.0.1] failed: "
     "Connection refused (SDK Attempt Count: 4)"
 )
+NO_STS = "Credential vending was requested for table n1.t1, but no credentials are available"
 FOREIGN_LOCATION = (
     "Invalid locations '[s3://lake/b/n9/t4]' for identifier 'n1.t4': s3://lake/b/n9/t4 is not in the list of "
     "allowed locations: [s3://lake/b/n1]"
@@ -99,3 +100,15 @@ def test_a_rejected_location_is_not_advised_to_need_a_grant(gateway, connection,
     check = try_tables(connection, below=None)
     assert said in check.detail
     assert check.advice.startswith("Choose a location")
+
+
+def test_nothing_is_left_when_the_server_creates_the_table_and_vends_no_credentials_for_it(gateway, connection):
+    """Without an STS, Polaris 1.4.1 creates the table and then fails the request, and every later load of the table."""
+    reply = Reply.of(400, {"error": {"message": NO_STS, "type": "BadRequestException", "code": 400}})
+    gateway.add(Rule("POST", "/tables$", None, reply=reply))
+    gateway.add(Rule("GET", "/tables/probe$", None, forward=False, reply=reply))
+    before = connection.namespaces.list_below()
+    check = try_tables(connection, below=None)
+    assert "Could not create a table" in check.detail
+    assert NO_STS in check.detail
+    assert connection.namespaces.list_below() == before
