@@ -83,7 +83,8 @@ class OffboardingPlan:
         """
         if self.holds:
             msg = f"Tenant '{self.tenant}' is under legal hold: {'; '.join(self.holds)}."
-            hint = f"Nothing was removed. To lift the hold, remove the property {LEGAL_HOLD}."
+            properties = f"{LEGAL_HOLD}, or {LEGAL_HOLD}.{self.tenant} on its parent namespace"
+            hint = f"Nothing was removed. To lift the hold, remove the property {properties}."
             raise LegalHoldError(msg, hint=hint)
         if self.intruders:
             msg = f"Tables of others are located in the prefix of tenant '{self.tenant}': {', '.join(self.intruders)}."

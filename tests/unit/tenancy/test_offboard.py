@@ -132,8 +132,9 @@ def test_a_hold_from_above_outlives_the_tenants_namespace(offboarding, acme, ten
         acme.manager.namespaces.delete(namespace)
     before = tenants.digests("acme")
     assert before
-    with pytest.raises(LegalHoldError, match="case 42"):
+    with pytest.raises(LegalHoldError, match="case 42") as caught:
         offboarding.run("acme")
+    assert name in caught.value.hint
     assert tenants.digests("acme") == before
     acme.manager.namespaces.update_properties("tenants", removals=[name])
     assert offboarding.run("acme").deleted_objects == len(before)
@@ -147,8 +148,9 @@ def test_a_hold_from_above_covers_one_tenant_and_all_that_floe_deletes(acme):
         lambda table: acme.manager.sweep_orphans(table, dry_run=False),
         lambda table: acme.manager.drop_table(table, purge=True),
     ):
-        with pytest.raises(LegalHoldError, match=r"'tenants\.acme' is under legal hold .case 42."):
+        with pytest.raises(LegalHoldError, match=r"'tenants\.acme' is under legal hold .case 42.") as caught:
             delete("tenants.acme.main")
+        assert f"{LEGAL_HOLD}.acme on its parent" in caught.value.hint
         delete("tenants.acme2.main")
 
 

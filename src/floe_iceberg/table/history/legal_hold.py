@@ -62,6 +62,12 @@ def _holds_at(namespaces: Namespaces, parts: tuple[str, ...], depth: int) -> dic
     return {held_object: reason for held_object, reason in found.items() if reason is not None}
 
 
+def _hold_properties(namespace: str) -> str:
+    """Name the properties that can put a namespace on hold, for a hint."""
+    parent, _, child = namespace.rpartition(".")
+    return f"{LEGAL_HOLD}, or {LEGAL_HOLD}.{child} on its parent namespace" if parent else LEGAL_HOLD
+
+
 def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None:
     """Require that neither a table nor its namespaces are under legal hold.
 
@@ -78,4 +84,5 @@ def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None
     holds |= namespace_holds(Namespaces(context.catalog), table.name()[:-1], skip_unreadable=True)
     for held_object, reason in holds.items():
         msg = f"{what} of table '{name}' is refused: '{held_object}' is under legal hold ({reason})."
-        raise LegalHoldError(msg, hint=f"When the hold is lifted, remove the property {LEGAL_HOLD}.", table=name)
+        properties = LEGAL_HOLD if held_object == name else _hold_properties(held_object)
+        raise LegalHoldError(msg, hint=f"When the hold is lifted, remove the property {properties}.", table=name)
