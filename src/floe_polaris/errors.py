@@ -120,13 +120,20 @@ def _rejection(response: requests.Response, *, credentials: str) -> FloeStorageE
         msg = "The catalog rejected the credentials."
         return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
     if status == _FORBIDDEN:
-        return _denial(message)
+        return _denial(message or _suffix(_requested(response)))
     if status in _REJECTED:
         return _vending_error(message)
     if status == _TOO_MANY_REQUESTS:
         msg = f"The catalog is throttling requests{message}."
         return RateLimitedError(msg, retry_after=retry_after(response), hint="Try again later, or use fewer writers.")
     return None
+
+
+def _requested(response: requests.Response) -> str:
+    """Return the request of a response without a message, such as that to a HEAD request."""
+    # Responses made by hand have no request.
+    method = getattr(response.request, "method", None) or "request to"
+    return f"{method} {display_url(response.url)}"
 
 
 def _denial(message: str) -> CatalogAuthorizationError:

@@ -123,6 +123,14 @@ def test_a_refusal_of_polaris_is_quoted_whole_and_its_hint_fits_the_reason(case)
     assert hint in found.hint
 
 
+def test_a_denial_without_a_message_names_the_request():
+    """The response to a HEAD request has no body."""
+    response = answer(403)
+    response.request = requests.Request("HEAD", response.url).prepare()
+    found = response_error(response, credentials="catalog.credentials")
+    assert found.message == "The catalog denied this operation: HEAD https://catalog.example/v1/namespaces."
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [
