@@ -75,12 +75,13 @@ def polaris_config(connection, found_management):
     if found_management is None:
         yield connection
         return
-    is_ours = ensure_warehouse(found_management, connection.warehouse)
+    is_ours, role_is_ours = ensure_warehouse(found_management, connection.warehouse)
     before = everything(found_management, connection)
     yield connection
     clean_up(found_management, connection, before)
-    if is_ours:
+    if role_is_ours:
         found_management.delete_catalog_role(connection.warehouse, CONTENT_ROLE)
+    if is_ours:
         found_management.delete_catalog(connection.warehouse)
 
 
@@ -152,14 +153,14 @@ def storage_info(*locations):
 
 
 def ensure_warehouse(management, warehouse):
-    """Create the catalog when it is missing, and let the administrators' role work with its content; was it?"""
+    """Create the catalog and a role for its content if missing; return whether each of them was created."""
     base = f"s3://{setting('S3_BUCKET', 'lake')}/{warehouse}"
     is_new = management.ensure_catalog(warehouse, base_location=base, storage=storage_info(f"{base}/"))
     # Required for any creator: administering a catalog does not include writing its tables with delegated access.
-    management.ensure_catalog_role(warehouse, CONTENT_ROLE)
+    role_is_new = management.ensure_catalog_role(warehouse, CONTENT_ROLE)
     management.grant(warehouse, CONTENT_ROLE, [Grant(privilege="CATALOG_MANAGE_CONTENT")])
     management.assign_catalog_role("service_admin", warehouse, CONTENT_ROLE)
-    return is_new
+    return is_new, role_is_new
 
 
 @pytest.fixture(scope="session")
