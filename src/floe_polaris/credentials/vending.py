@@ -72,7 +72,7 @@ def expiry_of(properties: Mapping[str, Any]) -> float | None:
 
 
 class VendedFileIO(PyArrowFileIO):
-    """Reads and writes with vended credentials, and renews them before they expire or when they are rejected."""
+    """Reads and writes with vended credentials, and renews them before they expire or when an upload is rejected."""
 
     def __init__(self, properties: Properties, renew: Callable[[], dict[str, str]]) -> None:
         """Start with the credentials in ``properties``; ``renew`` returns new ones."""
