@@ -178,7 +178,8 @@ def table_not_found(catalog: Catalog, identifier: TableIdentifier) -> TableNotFo
     try:
         tables = [".".join(parts) for parts in catalog.list_tables(tuple(identifier.namespace.split(".")))]
     except pyiceberg_errors.NoSuchNamespaceError:
-        hint: str | None = f"The namespace '{identifier.namespace}' does not exist either."
+        existing = _existing_namespaces(catalog, identifier.namespace)
+        hint: str | None = " ".join(filter(None, [f"Namespace '{identifier.namespace}' does not exist.", existing]))
     except Exception:  # noqa: BLE001 - the listing is only a hint; the missing table is the error
         hint = None
     else:
@@ -189,13 +190,15 @@ def table_not_found(catalog: Catalog, identifier: TableIdentifier) -> TableNotFo
 def namespace_not_found(catalog: Catalog, namespace: str, *, table: str | None = None) -> NamespaceNotFoundError:
     """Return the error for a missing namespace, with the existing namespaces."""
     msg = f"Namespace '{namespace}' not found in catalog '{catalog.name}'."
+    return NamespaceNotFoundError(msg, hint=_existing_namespaces(catalog, namespace), table=table)
+
+
+def _existing_namespaces(catalog: Catalog, namespace: str) -> str | None:
     try:
         namespaces = [".".join(parts) for parts in catalog.list_namespaces()]
     except Exception:  # noqa: BLE001 - the listing is only a hint; the missing namespace is the error
-        hint = None
-    else:
-        hint = _existing("namespaces", namespace, namespaces)
-    return NamespaceNotFoundError(msg, hint=hint, table=table)
+        return None
+    return _existing("namespaces", namespace, namespaces)
 
 
 def _existing(what: str, wanted: str, names: Iterable[str]) -> str:

@@ -155,6 +155,11 @@ TROUBLES = {
         lambda m, _: m.load_table("bronze.tt"),
         "Table 'bronze.tt' not found in catalog 'test'. Existing tables: bronze.t. Did you mean 'bronze.t'?",
     ),
+    "table of a missing namespace": (
+        lambda m, _: m.load_table("bronz.t"),
+        "Table 'bronz.t' not found in catalog 'test'. Namespace 'bronz' does not exist. "
+        "Existing namespaces: bronze. Did you mean 'bronze'?",
+    ),
     "missing namespace": (
         lambda m, _: m.create_table("bronz.t", SCHEMA),
         "Namespace 'bronz' not found in catalog 'test'. Existing namespaces: bronze. Did you mean 'bronze'?",
