@@ -157,8 +157,10 @@ TROUBLES = {
     ),
     "table of a missing namespace": (
         lambda m, _: m.load_table("bronz.t"),
-        "Table 'bronz.t' not found in catalog 'test'. Namespace 'bronz' does not exist. "
-        "Existing namespaces: bronze. Did you mean 'bronze'?",
+        (
+            "Table 'bronz.t' not found in catalog 'test'. Namespace 'bronz' does not exist. "
+            "Existing namespaces: bronze. Did you mean 'bronze'?"
+        ),
     ),
     "missing namespace": (
         lambda m, _: m.create_table("bronz.t", SCHEMA),
