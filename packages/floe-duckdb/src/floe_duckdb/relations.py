@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -63,8 +64,8 @@ def relation_of(data: object) -> DuckDBPyRelation:
 
 def same_but_for_case(names: Sequence[str]) -> list[str]:
     """Return the names that differ only in case from another, or not at all."""
-    folded = [name.casefold() for name in names]
-    return [name for name in names if folded.count(name.casefold()) > 1]
+    uses = Counter(name.casefold() for name in names)
+    return [name for name in names if uses[name.casefold()] > 1]
 
 
 def relation(session: DuckDBPyConnection, rows: pa.Table) -> DuckDBPyRelation:
