@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from floe_core.errors import CapabilityError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
@@ -90,6 +92,9 @@ class ReadRequest:
         start_snapshot_id: Read only rows appended after this snapshot, up to ``snapshot_id`` or the current one; not
             with ``as_of`` or ``ref``.
         limit: Maximum number of rows.
+
+    Raises:
+        CapabilityError: An incremental read has ``as_of`` or ``ref``.
     """
 
     table: str
@@ -101,6 +106,12 @@ class ReadRequest:
     ref: str | None = None
     start_snapshot_id: int | None = None
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the end of an incremental read."""
+        if self.start_snapshot_id is not None and (self.as_of is not None or self.ref is not None):
+            msg = f"An incremental read of '{self.table}' ends at a snapshot id, not at a time or ref."
+            raise CapabilityError(msg, hint="Pass the id of a snapshot instead.", table=self.table)
 
 
 class Measure(StrEnum):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from floe_core.errors import CapabilityError
 from floe_spark.plane.filters import condition_sql, filter_sql
 from floe_spark.plane.sql import column_path, quoted_path, table_name, timestamp_text
 
@@ -54,9 +53,6 @@ def _version_options(request: ReadRequest) -> dict[str, str]:
 
 
 def _increment(request: ReadRequest) -> dict[str, str]:
-    if request.as_of is not None or request.ref is not None:
-        msg = f"An incremental read of '{request.table}' ends at a snapshot id, not at a time or ref."
-        raise CapabilityError(msg, hint="Pass the id of a snapshot instead.", table=request.table)
     options = {"start-snapshot-id": str(request.start_snapshot_id)}
     if request.snapshot_id is not None:
         options["end-snapshot-id"] = str(request.snapshot_id)

@@ -226,9 +226,6 @@ class DuckDBPlane:
     def _scan(self, request: ReadRequest, columns: Sequence[str] | None, limit: int | None) -> pa.Table:
         row_filter = predicate_of(request.row_filter)
         if request.start_snapshot_id is not None:
-            if request.as_of is not None or request.ref is not None:
-                msg = f"An incremental read of '{request.table}' ends at a snapshot id, not at a time or ref."
-                raise CapabilityError(msg, hint="Pass the id of a snapshot instead.", table=request.table)
             appended = self._manager.incremental_scan(
                 request.table,
                 from_snapshot=request.start_snapshot_id,
